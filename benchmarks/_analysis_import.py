@@ -83,8 +83,10 @@ def _refuse(what: object) -> None:
 
 
 _PEER = """
-import json, resource, sys, time
+import json, resource, signal, sys, time
 from inspect_ai.log import read_eval_log, read_eval_log_samples
+# Else Python, which names asyncio's handler of Ctrl-C when that is put back, formats the whole sample as text.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 reader, path = sys.argv[1:]
 wall, cpu = time.perf_counter(), time.process_time()
 if reader == "read_eval_log":

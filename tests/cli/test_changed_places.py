@@ -74,6 +74,7 @@ def test_a_round_that_is_missing_is_decided_again(say: Say, place: Path) -> None
     assert code == 0, err
     again = json.loads(rounds[-1].read_bytes())
     assert (again["grants"], again["scores"]) == (before["grants"], before["scores"])
+    assert not (place / "cut").exists()  # no attempt was made again
 
 
 @pytest.mark.long
@@ -90,9 +91,20 @@ def test_a_node_waits_for_a_folder_that_the_command_makes(say: Say, tmp_path: Pa
         assert node.wait(60) == 0
 
 
-def test_a_node_whose_folder_never_comes_says_so(say: Say, tmp_path: Path) -> None:
+def test_a_folder_that_is_never_made_is_an_error(say: Say, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-some-length\n")
     (tmp_path / "token").chmod(0o600)
     shared = ("--place", (tmp_path / "never").as_uri(), "--token-file", str(tmp_path / "token"))
     code, _, err = say("node", "r", *shared, "--wait-s", "0.1", "--store", str(tmp_path / "n"))
     assert (code, "does not exist" in err) == (2, True)
+
+
+@pytest.mark.long
+def test_work_is_repeated_with_another_concurrency(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    assert say("run", TASKS, "--agent", "expert", "--run", "r", "--nodes", "1")[0] == 0
+    shutil.copytree(tmp_path / "store", tmp_path / "again" / "store")
+    for folder, concurrency in (("store", "1"), ("again/store", "2")):
+        words = ("--store", str(tmp_path / folder), "--place", (tmp_path / "objects").as_uri())
+        code, _, err = say("verify", "r", "--again", "1", "--nodes", "1", "--concurrency", concurrency, *words)
+        assert code == 0, err

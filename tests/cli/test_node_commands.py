@@ -75,7 +75,7 @@ def test_work_of_other_commands_is_found_in_the_place_of_the_store(say: Say, tmp
     asyncio.run(publish_run(place, record))
     code, out, err = say("status", "synth-ab")
     assert (code, "run synth-ab in file://" in out, "0 decided" in out) == (0, True, True), out
-    assert "repeat the one that began it (synthesis)" in err
+    assert "give the command that began it again" in err
     assert "assay resume" not in err
     code, _, err = say("status", "synth-cd")
     assert (code, "name its place with --place" in err) == (2, True)

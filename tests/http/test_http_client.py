@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import socket
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -258,6 +259,35 @@ def test_a_call_that_is_cancelled_as_it_connects_leaves_no_socket_behind(host: s
         asyncio.run(call_and_cancel())
         gc.collect()
     assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []
+
+
+async def test_a_client_that_is_closed_ends_connects_under_way() -> None:
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
+        client = HttpClient(f"http://localhost:{server.sockets[0].getsockname()[1]}/", {}, ClientLimits(5.0, 5.0, 1000))
+        calling = asyncio.create_task(client.acquire())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ConnectionAbortedError, match="closed"):
+            await calling
+
+
+async def test_a_connect_to_an_address_ends_with_its_caller() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(4)]  # fill the line of those that are not accepted
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        client = HttpClient(f"http://127.0.0.1:{full.getsockname()[1]}/", {}, ClientLimits(0.1, 5.0, 1000))
+        with pytest.raises(TimeoutError):
+            await client.acquire()
+        async with asyncio.timeout(5):
+            while client._connecting:
+                await asyncio.sleep(0)
+        for one in waiting:
+            one.close()
+        await client.close()
 
 
 def test_a_waiter_that_ends_the_loop_leaves_the_time_limit_of_others() -> None:

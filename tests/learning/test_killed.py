@@ -169,6 +169,7 @@ def test_a_signal_ends_the_teaching_at_once(
     deadline = time.monotonic() + 100
     while "teaching 20 of" not in _text(process.err) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
+    assert "teaching 20 of" in _text(process.err)
     signalled = time.monotonic()
     assert process.end(how) == 128 + how, process.err.read_text()
     assert time.monotonic() - signalled < 20

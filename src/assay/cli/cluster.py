@@ -301,7 +301,13 @@ def _print_status(found: ClusterStatus) -> None:
         show(f"rate: {rate} attempts a minute in the last {seconds:,.0f} s of decisions")
     for problem in found.problems:
         show(f"damaged: {problem}")
-    if not found.ended and found.work is not None:
-        say(f"not complete; if no command coordinates it, repeat the one that began it ({found.work})")
-    elif not found.ended:
-        say(f"not complete; if no command coordinates it: assay resume {found.run}")
+    if not found.ended:
+        say(f"not complete; if no command coordinates it: {_way_on(found)}")
+
+
+def _way_on(found: ClusterStatus) -> str:
+    if found.work is None:
+        return f"assay resume {found.run}"
+    if found.work == "admission":
+        return f"assay admit --resume {found.run}"
+    return "give the command that began it again" + (", which begins anew" if found.work == "replay" else "")

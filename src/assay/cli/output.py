@@ -94,8 +94,8 @@ def exit_on_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         _leave(
             "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "
-            "one; `assay import`, `improve`, `synth repository`, `setup` and `store copy`, and what nodes do for other "
-            "commands, go on when the same command is given again; other tasks are made again",
+            "one; `assay import`, `improve`, `synth repository`, `setup` and `store copy` go on when the same command "
+            "is given again, and other tasks are made again",
             INTERRUPTED,
         )
     except BrokenPipeError:

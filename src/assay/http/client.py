@@ -25,9 +25,10 @@ HIGH_WATER_BYTES = 1024 * 1024
 """Unread bytes above which reading pauses."""
 MAX_SWEEP_S = 1.0
 """Maximum delay in seconds of a timeout."""
+LONGEST_CONNECT_S = 30.0
+"""For a connection to a name for which nobody waits any more."""
 HAPPY_EYEBALLS_S = 0.25
-"""Wait before the next address of a name is tried beside the first. An address alone is not raced: asyncio drops the
-socket of a race that is cancelled as it connects, and only the collector closes it."""
+"""Wait before the next address of a name is tried beside the first. An address alone is not raced."""
 IDLE_REUSE_S = 60.0
 """Seconds for which an idle connection may be reused."""
 _CONTROL_CHARACTERS = str.maketrans(dict.fromkeys("\r\n\0", " "))
@@ -144,29 +145,40 @@ class HttpClient:
         return None
 
     async def _connect(self) -> _ClientConnection:
-        """Connects in a task of its own, which goes on if the caller is cancelled or waits no longer: asyncio leaves
-        the socket of a cancelled connect by name to the collector."""
+        """Connects in a task of its own, which goes on by name if the caller is cancelled or waits no longer: asyncio
+        leaves the sockets of a race that is cancelled to the collector."""
         connecting = asyncio.get_running_loop().create_task(self._open_connection())
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)
         try:
-            async with asyncio.timeout(self.patience.connect_s):
-                return await asyncio.shield(connecting)
+            done, _ = await asyncio.wait({connecting}, timeout=self.patience.connect_s)
         except BaseException:
-            connecting.add_done_callback(_drop_connection)
+            self._abandon(connecting)
             raise
+        if not done:
+            self._abandon(connecting)
+            raise TimeoutError
+        if connecting.cancelled():
+            raise ConnectionAbortedError("the client was closed")
+        return connecting.result()
+
+    def _abandon(self, connecting: asyncio.Task[_ClientConnection]) -> None:
+        connecting.add_done_callback(_drop_connection)
+        if self._is_address:
+            connecting.cancel()
 
     async def _open_connection(self) -> _ClientConnection:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
-        _, connection = await loop.create_connection(
-            lambda: _ClientConnection(loop, self._buffer, self._busy),
-            self._host,
-            self._port,
-            ssl=self._tls,
-            happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
-        )
+        async with asyncio.timeout(max(LONGEST_CONNECT_S, self.patience.connect_s)):
+            _, connection = await loop.create_connection(
+                lambda: _ClientConnection(loop, self._buffer, self._busy),
+                self._host,
+                self._port,
+                ssl=self._tls,
+                happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
+            )
         return connection
 
     async def close(self) -> None:

@@ -108,7 +108,7 @@ def linked_blobs(blobs: BlobStore, bodies: Iterable[bytes]) -> list[str]:
     return [address for raw in sorted(found) if blobs.is_stored(address := DIGEST_PREFIX + raw.decode())]
 
 
-def named_addresses(bodies: Iterable[bytes]) -> set[str]:
+def find_addresses(bodies: Iterable[bytes]) -> set[str]:
     """Returns the content addresses that events, given as their bytes, name themselves."""
     return {DIGEST_PREFIX + raw.decode() for body in bodies for raw in _find_addresses(body)}
 

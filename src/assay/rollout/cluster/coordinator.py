@@ -139,6 +139,8 @@ class Coordinator:
         self._epochs: dict[str, int] = {}
         self._ends: dict[str, RunEnd] = {}
         self._advancing: set[str] = set()
+        self._listed: dict[str, set[str]] = {}
+        """Names of the final objects that a run with further rounds had at the beginning."""
         self._unplaced_since: float | None = None
         self._is_unplaced_told = False
         self._finished = asyncio.Event()
@@ -182,6 +184,8 @@ class Coordinator:
             if not run.budget.is_unlimited:
                 await self._restore_use(state)
             self._states[run.name] = state
+            if state.left:
+                self._listed[run.name] = finals
         if self._progress is not None:
             done = sum(len(state.finals()) for state in self._states.values())
             self._progress.begin(total=sum(run.total for run in self._runs), done=done)
@@ -237,8 +241,9 @@ class Coordinator:
             state.add_score(attempt, record.body.result)
         decided = RoundRecord(1, run, state.rounds, state.epoch, tuple(state.decide()), state.scores())
         published = await publish_round(self._objects, decided)
-        # Of another coordinator's round, attempts may have been run.
-        finals = set[str]() if published.epoch == state.epoch else await list_finals(self._objects, run)
+        # Of another coordinator's round, attempts may have been run, and of a round whose record was removed.
+        is_own = published.epoch == state.epoch
+        finals = self._listed.get(run, set()) if is_own else await list_finals(self._objects, run)
         state.begin_round(published, finals)
         self._advancing.discard(run)
         self._wake_idle(len(state.queue))

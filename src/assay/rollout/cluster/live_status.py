@@ -24,7 +24,9 @@ from .run_status import ClusterStatus, StatusReader
 FRESH_S = 1.0
 """A state that was read within this time is returned again."""
 MOST_READERS = 16
-CONNECT_S = 60.0
+CONNECT_S = 20.0
+CLIENT_CONNECT_S = 60.0
+"""Ray Client starts a process on the head for each connection, which takes 13 s on a busy machine."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ async def open_links(
         return
     async with contextlib.AsyncExitStack() as stack:
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(CLIENT_CONNECT_S if nodes.startswith("ray://") else CONNECT_S):
                 await stack.enter_async_context(RayConnection(nodes))
         except (EnvironmentFailure, MissingLibraryError, TimeoutError) as exc:
             _log.warning("the nodes of run %s are not asked: %s", run, str(exc) or f"{nodes} does not answer")

@@ -110,21 +110,26 @@ async def serve_node(
 
     with contextlib.closing(listener.socket), raised_thresholds(GC_THRESHOLD):
         _require_readable(announcement)
+        began = time.monotonic()
         place = await _open_place(config, leave)
         if place is None:
             return 0
+        config = msgspec.structs.replace(config, wait_s=max(0.0, config.wait_s - (time.monotonic() - began)))
         return await _Node(config, place, settings, announcement, leave).serve(token, listener, opened)
 
 
 async def _open_place(config: NodeConfig, leave: LeaveRequest) -> UrlObjectStore | None:
     """Opens the place; waits for a folder that the command makes. Returns None if the node is told to leave before."""
-    deadline = time.monotonic() + config.wait_s
+    deadline, is_told = time.monotonic() + config.wait_s, False
     while not leave.event.is_set():
         try:
             return open_place(config.place)
-        except MissingPlaceError:
+        except MissingPlaceError as exc:
             if time.monotonic() > deadline:
                 raise
+            if not is_told:
+                is_told = True
+                _log.warning("%s; waiting for the command that makes it", exc)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(leave.event.wait(), RUN_CHECK_S)
     return None

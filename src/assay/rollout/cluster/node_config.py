@@ -36,7 +36,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal, after a
     second or more, ends the node at once."""
     wait_s: Seconds = 600.0
-    """Seconds to wait for each run to be started."""
+    """Seconds to wait for each run to be started, and for a folder of objects that its command makes."""
     backend: str | None = None
     """The sandbox of this node's attempts in place of the run's: `namespaces`, `bubblewrap`, `podman`, `docker` or
     `process`, which the run must allow."""

@@ -29,8 +29,8 @@ from assay.store.objects.interface import ObjectEntry, ObjectStore, ObjectStoreE
 FIRST_WAIT_S = 0.2
 """First wait before a request is repeated; doubles each time, up to `LONGEST_WAIT_S`, with jitter."""
 LONGEST_WAIT_S = 10.0
-SILENT_S = 30.0
-"""Time without an answer after which a warning says why; the next one follows after ten times as long."""
+OUTAGE_S = 30.0
+"""Time of failures after which a warning gives the reason; the next one follows after ten times as long."""
 MOST_NAME = 180
 """Longest name of an attempt in a key; a longer one is named by its digest."""
 
@@ -86,21 +86,21 @@ def numbered_key(run: str, kind: str, number: int) -> str:
     return f"{run_prefix(run)}{kind}/{number:08d}.json"
 
 
-class _Silence:
-    """Warns of a place that does not answer, for all requests of this process together."""
+class _OutageWarning:
+    """Warns of requests to a place that keep failing, for all those of this process together."""
 
     def __init__(self) -> None:
         self._warned_at = -math.inf
 
-    def warn(self, silent_s: float, reason: ObjectStoreError) -> None:
-        """Warns, if a request has had no answer for long."""
+    def warn(self, failing_s: float, reason: ObjectStoreError) -> None:
+        """Warns, if it is for long that a request failed whenever it was repeated."""
         now = time.monotonic()
-        if silent_s >= SILENT_S and now - self._warned_at >= 10 * SILENT_S:
+        if failing_s >= OUTAGE_S and now - self._warned_at >= 10 * OUTAGE_S:
             self._warned_at = now
-            _log.warning("the place has not answered for %.0f s, and requests are repeated: %s", silent_s, reason)
+            _log.warning("requests to the place have failed for %.0f s, and are repeated: %s", failing_s, reason)
 
 
-silence = _Silence()
+outage_warning = _OutageWarning()
 
 
 async def answered(request: Callable[[], Awaitable[_T]], patience_s: float | None = None) -> _T:
@@ -117,7 +117,7 @@ async def answered(request: Callable[[], Awaitable[_T]], patience_s: float | Non
         except ObjectStoreError as exc:
             if patience_s is not None and clock() - began + wait > patience_s:
                 raise
-            silence.warn(clock() - began, exc)
+            outage_warning.warn(clock() - began, exc)
         await asyncio.sleep(wait * (0.5 + random.random()))
         wait = min(2 * wait, LONGEST_WAIT_S)
 

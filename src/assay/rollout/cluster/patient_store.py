@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from assay.store.objects.interface import ObjectEntry, ObjectStore, ObjectStoreError
 
-from .objects import FIRST_WAIT_S, LONGEST_WAIT_S, silence
+from .objects import FIRST_WAIT_S, LONGEST_WAIT_S, outage_warning
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,8 @@ class PatientStore:
         """Requests that failed, in the order in which they are repeated."""
         self._wait_s = FIRST_WAIT_S
         self._timer: asyncio.TimerHandle | None = None
+        self._failing_since: float | None = None
+        """Time of the first failure since the last answer to a repeated request."""
 
     async def create(self, key: str, data: bytes) -> bool:
         """Creates an object, as `ObjectStore.create`."""
@@ -58,21 +60,25 @@ class PatientStore:
         await self._objects.delete(key)
 
     async def _repeat(self, request: Callable[[], Awaitable[_T]]) -> _T:
-        clock = asyncio.get_running_loop().time
-        began = clock()
         while True:
             await self._wait_turn()
             try:
                 answer = await request()
             except ObjectStoreError as exc:
                 self._on_failure()
-                silence.warn(clock() - began, exc)
+                self._warn_of_outage(exc)
                 continue
             except (FileNotFoundError, ValueError):
                 self._release_all()
                 raise
             self._release_all()
             return answer
+
+    def _warn_of_outage(self, reason: ObjectStoreError) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        outage_warning.warn(now - self._failing_since, reason)
 
     async def _wait_turn(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,7 +102,7 @@ class PatientStore:
         self._set_timer()
 
     def _release_all(self) -> None:
-        self._wait_s = FIRST_WAIT_S
+        self._wait_s, self._failing_since = FIRST_WAIT_S, None
         line, self._line = self._line, deque()
         for turn in line:
             if not turn.done():

@@ -70,27 +70,27 @@ class EndRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _Record = TypeVar("_Record", PublishedRun, AgentAnnouncement, EndRecord)
 
 
-async def publish_run(objects: ObjectStore, record: PublishedRun) -> None:
-    """Publishes a run; repeating it changes nothing.
-
-    Raises:
-        UserError: Another run has its name there.
-        StoreError: The object was changed: nodes would run other attempts than those of this record.
-    """
+async def publish_run(objects: ObjectStore, record: PublishedRun) -> PublishedRun:
+    """Publishes a run; repeating it changes nothing. Returns the record that is there from now on. Raises `UserError`
+    if another run has its name there."""
     key = f"{run_prefix(record.run)}run.json"
     data = msgspec.json.encode(record)
     stored = await create_or_read(objects, key, data, limit=MOST_RECORD_BYTES)
-    if stored is data:
-        return
-    found = _decode(stored, PublishedRun, record.run, key)
+    found = record if stored is data else _decode(stored, PublishedRun, record.run, key)
     if found.id != record.id:
         raise UserError(
             f"{objects} holds another run {record.run!r}: choose another name with --run, or go on with that run in a "
             f"store that does not know the name (`{_resume_command(objects, record.run)}`)"
         )
-    if found.manifest != msgspec.json.decode(data)["manifest"]:
+    return found
+
+
+def require_unchanged(objects: ObjectStore, expected: PublishedRun, found: PublishedRun) -> None:
+    """Raises `StoreError` if a run is published with another manifest: nodes would make other attempts."""
+    if found.manifest != msgspec.json.decode(msgspec.json.encode(expected.manifest)):
         raise StoreError(
-            f"{objects}: {key} was changed since the run began: restore it from a copy, or start a new run"
+            f"{objects}: {run_prefix(found.run)}run.json was changed since the run began: restore it from a copy, or "
+            "start a new run"
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay.errors import StoreError
-from assay.store.gc import named_addresses
+from assay.store.gc import find_addresses
 from assay.store.objects.index import blob_entry
 from assay.store.objects.interface import ObjectEntry, ObjectStore
 from assay.store.objects.transfer import transfer
@@ -68,7 +68,10 @@ async def referenced_blobs(place: ObjectStore, entries: Sequence[ObjectEntry], b
 
         async def read(entry: ObjectEntry, run: str = run) -> None:
             record = await read_record(place, entry.key, run, None)
-            named = named_addresses(unpack_events(record.body))  # the list may have been changed
+            try:
+                named = find_addresses(unpack_events(record.body))  # also what a changed list leaves out
+            except StoreError as exc:
+                raise StoreError(f"{place}: {entry.key}: {exc}") from exc
             keys.update(blob_entry(digest, 0).key for digest in named.union(record.body.blobs))
 
         await transfer(found.trials, read, size=lambda entry: entry.size)

@@ -35,7 +35,15 @@ from .epochs import read_rounds
 from .fetch_trials import fetch_trials
 from .node_session import PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
 from .objects import run_prefix
-from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published, require_unused
+from .place_records import (
+    PublishedRun,
+    new_run_id,
+    publish_end,
+    publish_run,
+    read_published,
+    require_unchanged,
+    require_unused,
+)
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .workloads import WORKLOAD
@@ -139,7 +147,8 @@ async def resume_placed_run(
         if str(place) != label.url and await read_published(place, name) is None:
             raise UserError(f"{place} holds no run {name!r}, whose attempts are in {label.url}: leave out --place")
         shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
-        await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
+        published = PublishedRun(1, name, label.id, str(Path.cwd()), shared)
+        require_unchanged(place, published, await publish_run(place, published))
         run = cluster_run(name, config, tasks, str(manifest["agent"]))
         await _PlacedRun(store, place, run, settings, options, progress).complete()
     return RunSummary(name, settings.store)
@@ -249,8 +258,8 @@ class _PlacedRun:
         self._progress.opened(self._run.name, self._store.attempts())
         self._progress.bound(self._run.budget)
         finals = await list_finals(self._place, self._run.name, PATIENCE_S)
-        is_granted = (await self._read_state()).left == 0  # else a round is missing, and is decided again
-        if len(finals) < self._run.total or not is_granted:
+        # If a round is missing, it is decided again.
+        if len(finals) < self._run.total or (await self._read_state()).left:
             end = await self._coordinate()
         else:
             end = "complete"
@@ -276,7 +285,7 @@ class _PlacedRun:
             raise StoreError(
                 f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there"
             )
-        self._require_scores(state)
+        self._require_same_scores(state)
         if fetched.kept_apart:
             self._progress.inform(
                 f"{fetched.kept_apart} superseded or interrupted trials stay in {self._place}, and do not count"
@@ -288,10 +297,13 @@ class _PlacedRun:
         state.restore(await read_rounds(self._place, self._run.name), set())
         return state
 
-    def _require_scores(self, state: RunState) -> None:
+    def _require_same_scores(self, state: RunState) -> None:
         """Raises `StoreError` if a round was decided on another score than that of an attempt's final."""
+        past = list(state.past_scores())
+        if not past:
+            return
         scores = {row.attempt: score_of(row) for row in self._store.attempts() if row.final}
-        for attempt, stated in state.past_scores():
+        for attempt, stated in past:
             if attempt in scores and scores[attempt] != stated:
                 raise StoreError(
                     f"{self._place}: a round of {self._run.name} was decided on the score {stated} of {attempt}, whose "

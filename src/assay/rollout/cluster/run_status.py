@@ -100,7 +100,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     last_final: float | None = None
     """Unix time of the last decision, by the clock of the place."""
     work: str | None = None
-    """Kind of the work that another command than `assay run` has done; None for a run."""
+    """Kind of the work that a command other than `assay run` delegates to nodes; None for a run."""
 
 
 class _ReadTrial(NamedTuple):

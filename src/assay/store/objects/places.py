@@ -342,14 +342,16 @@ def _require_usable_environment() -> None:
         if name in os.environ and not _is_server(os.environ[name]):  # it may hold a password, so it is not repeated
             raise UserError(f"{name} is no address of a server: write http://HOST:PORT or https://HOST, or unset it")
     for name in _HEADERS:
-        if not os.environ.get(name, "").isprintable():
-            raise UserError(f"{name} holds a line break or another control character: set it again without")
+        value = os.environ.get(name, "")
+        if not (value.isascii() and value.isprintable()):
+            raise UserError(f"{name} holds a line break, or another character that no header may hold: set it again")
 
 
 def _is_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_address and url.isprintable() and " " not in url
     except ValueError:  # of the port
         return False
 
