@@ -78,6 +78,13 @@ def test_a_round_that_is_missing_is_decided_again(say: Say, place: Path) -> None
 
 
 @pytest.mark.long
+def test_a_final_that_was_removed_after_the_end_is_named_as_such(say: Say, place: Path) -> None:
+    next((place / "finals").glob("*/*")).unlink()
+    code, _, err = resume(say, place)
+    assert (code, "15 of 16 finals of r are there: others were removed" in err) == (3, True)
+
+
+@pytest.mark.long
 def test_a_node_waits_for_a_folder_that_the_command_makes(say: Say, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-some-length\n")
     (tmp_path / "token").chmod(0o600)

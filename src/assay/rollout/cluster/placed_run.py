@@ -283,7 +283,8 @@ class _PlacedRun:
         fetched = await fetch_trials(self._store, self._place, state.attempts())
         if is_complete and fetched.finals != self._run.total:
             raise StoreError(
-                f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there"
+                f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there: others "
+                "were removed; restore them from a copy, or start a new run"
             )
         self._require_same_scores(state)
         if fetched.kept_apart:
