@@ -12,7 +12,7 @@ import asyncio
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -171,13 +171,11 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
+        can_race = not self._is_address and isinstance(loop, asyncio.BaseEventLoop)  # uvloop has no such option
+        race: dict[str, Any] = {"happy_eyeballs_delay": HAPPY_EYEBALLS_S} if can_race else {}
         async with asyncio.timeout(max(LONGEST_CONNECT_S, self.patience.connect_s)):
             _, connection = await loop.create_connection(
-                lambda: _ClientConnection(loop, self._buffer, self._busy),
-                self._host,
-                self._port,
-                ssl=self._tls,
-                happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
+                lambda: _ClientConnection(loop, self._buffer, self._busy), self._host, self._port, ssl=self._tls, **race
             )
         return connection
 
@@ -365,8 +363,7 @@ class _ClientConnection(BufferedConnection):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True

@@ -22,7 +22,7 @@ import socket
 import ssl
 from collections import deque
 from email.utils import formatdate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import httptools
 import msgspec
@@ -213,8 +213,7 @@ class _Connection(BufferedConnection):
         self._write_resumed: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
         made = transport.get_extra_info("socket")
         if made.family != socket.AF_UNIX:  # the loop does this only for sockets that say that they are of TCP
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

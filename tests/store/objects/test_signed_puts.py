@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uvloop
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -98,6 +100,19 @@ async def test_a_server_that_verifies_signatures_takes_ours(
         await open_place("s3://bucket/signed").create("b", b"1")
     assert "another" not in str(refused.value)
     assert by_obstore == ["b"]
+
+
+@pytest.mark.long
+def test_objects_are_created_in_uvloop(seaweedfs: str, by_obstore: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's actors have that event loop where it is installed."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs)
+
+    async def create_all() -> list[bool]:
+        place = open_place("s3://bucket/uvloop")
+        return await asyncio.gather(*(place.create(f"{number // 2}", b"%d" % number) for number in range(100)))
+
+    assert sum(uvloop.run(create_all())) == 50
+    assert len(by_obstore) < 50
 
 
 async def test_conditions_are_answered(server: S3Server, place: UrlObjectStore, by_obstore: list[str]) -> None:
@@ -278,6 +293,22 @@ def test_a_variable_of_which_no_request_can_be_made_is_named(
     with pytest.raises(UserError, match=f"{name} ") as refused:
         open_place("s3://bucket/x")
     assert "a-token" not in str(refused.value)
+
+
+async def test_an_option_that_takes_creation_away_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    with pytest.raises(ObjectStoreError, match=r"cannot create a: NotImplementedError: .*conditional put is disabled"):
+        await open_place("s3://bucket/x").create("a", b"1")
+
+
+async def test_a_panic_of_obstore_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"gcs_base_url": "nonsense", "disable_oauth": True, "client_email": "", "private_key": ""}
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(keys | {"private_key_id": ""}))
+    place = open_place("gs://bucket/x")
+    for request in (place.create("a", b"1"), place.read("a"), place.delete("a"), anext(place.list("a"))):
+        with pytest.raises(ObjectStoreError, match=r"cannot \w+ a: RustPanic"):
+            await request
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "AWS_PROFILE", "AWS_PAGER", "AWS_EC2_METADATA_DISABLED"])

@@ -200,22 +200,26 @@ class _EngineBackend(FolderBackend):
 
     async def _engine(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str | None:
         """Runs the engine's client; returns its output, or None if it failed and `check` is False."""
-        process = await asyncio.create_subprocess_exec(
-            self.name,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=self._scratch
-            or tempfile.gettempdir(),  # its monitor leaves a file in the working folder when it runs out of memory
-        )
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
-        except TimeoutError as exc:
-            process.kill()
-            await process.wait()
-            raise EnvironmentFailure(f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s") from exc
-        text = output.decode(errors="replace").strip()
+        # The monitor of a container may hold what it inherits open: output goes to a file, which needs no end.
+        with tempfile.TemporaryFile() as output:
+            process = await asyncio.create_subprocess_exec(
+                self.name,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                cwd=self._scratch
+                or tempfile.gettempdir(),  # its monitor leaves a file in the working folder when it runs out of memory
+            )
+            try:
+                await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
+            except TimeoutError as exc:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+                raise EnvironmentFailure(f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s") from exc
+            output.seek(0)
+            text = output.read().decode(errors="replace").strip()
         if process.returncode:
             if not check:
                 return None

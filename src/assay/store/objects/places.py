@@ -284,12 +284,22 @@ def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
 
 
 async def _settled(request: Awaitable[_T]) -> _T:
-    """Awaits a request of obstore; one that is cancelled is given time to end while the loop is open."""
+    """Awaits a request of obstore; one that is cancelled is given time to end while the loop is open.
+
+    Raises as obstore documents, and `OSError` for what it does not: a panic of its threads, and `NotImplementedError`
+    where an option of the environment takes the operation from it.
+    """
+    from obstore.exceptions import BaseError
+
     try:
         return await request
     except asyncio.CancelledError:
         await asyncio.sleep(SETTLE_S)
         raise
+    except (BaseError, OSError):
+        raise
+    except Exception as exc:
+        raise OSError(f"{type(exc).__name__}: {_line(exc)}") from exc
 
 
 @cache
