@@ -17,6 +17,7 @@ import msgspec
 
 from assay.environments.interface import ExecResult, PipedExec, Workspace
 from assay.environments.payload import FORKED_TESTS
+from assay.environments.pipe_end import PipeEnd
 from assay.environments.workspace.toolchain import PYTHON
 from assay.errors import EnvironmentFailure
 
@@ -41,7 +42,7 @@ class ProgramServer:
         self._copied: set[str] = set()
         commands, self._commands = os.pipe2(os.O_CLOEXEC)
         answers, replies = os.pipe2(os.O_CLOEXEC)
-        self._answers = os.fdopen(answers, "rb", buffering=0)
+        self._answers = PipeEnd(answers)
         self._reader = asyncio.StreamReader(limit=MAX_LINE)
         self._transport: asyncio.BaseTransport | None = None
         self._process = asyncio.create_task(self._serve(workspace, commands, replies, batch, seed))

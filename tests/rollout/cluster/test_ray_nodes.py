@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import msgspec
 import pytest
 
 from assay.errors import EnvironmentFailure, MissingLibraryError, UserError
-from assay.rollout.cluster.local_nodes import FAILED, NodeEnd, NodeOrders, Restarts
+from assay.rollout.cluster.local_nodes import COMMAND, FAILED, NodeEnd, NodeOrders, Restarts
 from assay.rollout.cluster.node_config import NodeConfig
 from assay.rollout.cluster.place_records import AgentAnnouncement, connect_http
 from assay.rollout.cluster.ray_actor import UNREACHABLE, NodeActor
@@ -101,6 +103,23 @@ async def test_a_node_leaves_when_its_actor_says_so_or_is_gone(tmp_path: Path) -
     other = _Actor()
     await other.leave()
     assert msgspec.json.decode(await other.run(b""), type=NodeEnd) == NodeEnd(0)
+
+
+def test_a_node_keeps_nothing_of_its_actor_open() -> None:
+    """In uvloop an actor passes on what Ray has left inheritable, and copies of the node's pipes."""
+    ours, theirs = os.pipe()
+    os.set_inheritable(theirs, True)
+    words = [*COMMAND, "--detach"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as parent:
+        os.close(theirs)
+        parent.wait(60.0)
+        ended, _, _ = select.select([ours], [], [], 60.0)
+        os.close(ours)
+        assert ended  # while the node waits for its orders
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.close()
+        assert parent.stdout.read() == b""
 
 
 @pytest.mark.long

@@ -7,13 +7,13 @@ is bounded in size, as is what waits for the browser, and one that is not of the
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from assay.environments.pipe_end import PipeEnd
 from assay.errors import EnvironmentFailure
 
 MOST_MESSAGE: Final = 64 << 20
@@ -77,8 +77,8 @@ class CdpConnection:
     async def open(self) -> None:
         """Starts to read and write."""
         read_fd, write_fd = self._descriptors
-        self._reader, _ = await self._loop.connect_read_pipe(lambda: _Pipe(self), os.fdopen(read_fd, "rb", 0))
-        self._writer, _ = await self._loop.connect_write_pipe(asyncio.Protocol, os.fdopen(write_fd, "wb", 0))
+        self._reader, _ = await self._loop.connect_read_pipe(lambda: _Pipe(self), PipeEnd(read_fd))
+        self._writer, _ = await self._loop.connect_write_pipe(asyncio.Protocol, PipeEnd(write_fd))
 
     def listen(self, session: str, handler: EventHandler) -> None:
         """Calls a handler with the events of a session; the empty one is the browser's own."""

@@ -276,7 +276,14 @@ def _discard(_: NodeReport) -> None:
 
 def _detach() -> Callable[[NodeReport], None]:
     """Goes on in a child in a session of its own; returns what writes reports to standard output, which no program that
-    the node starts inherits."""
+    the node starts inherits.
+
+    What an actor in uvloop passes on is closed: copies of both pipes, and what Ray has left inheritable.
+    """
+    for fd in [int(entry.name) for entry in Path("/dev/fd").iterdir()]:
+        with contextlib.suppress(OSError):  # the folder, which was open while it was read
+            if fd > 2 and os.get_inheritable(fd):
+                os.close(fd)
     if os.fork():
         os._exit(0)
     os.setsid()

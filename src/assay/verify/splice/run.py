@@ -28,6 +28,7 @@ from assay.environments.interface import (
     Workspace,
     WorkspaceSpec,
 )
+from assay.environments.pipe_end import PipeEnd
 from assay.errors import AssayError, VerifierError
 from assay.records import Separation
 from assay.verify._staging import stage_programs
@@ -335,9 +336,9 @@ class JoinedSandboxes:
     async def _open_reports(self) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=MAX_REPORT)
         self._open.remove(self._reports[0])
-        file = os.fdopen(self._reports[0], "rb", buffering=0)
+        end = PipeEnd(self._reports[0])
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
         return reader
 
 
