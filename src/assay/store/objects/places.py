@@ -286,8 +286,8 @@ def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
 async def _settled(request: Awaitable[_T]) -> _T:
     """Awaits a request of obstore; one that is cancelled is given time to end while the loop is open.
 
-    Raises as obstore documents, and `OSError` for what it does not: a panic of its threads, and `NotImplementedError`
-    where an option of the environment takes the operation from it.
+    Raises as obstore documents, `OSError` for what it does not, such as a panic of its threads, and `StoreError` where
+    an option of the environment takes the operation from it: no later answer will be another.
     """
     from obstore.exceptions import BaseError
 
@@ -298,6 +298,8 @@ async def _settled(request: Awaitable[_T]) -> _T:
         raise
     except (BaseError, OSError):
         raise
+    except NotImplementedError as exc:
+        raise StoreError(f"the place cannot be used with the options of this environment: {_line(exc)}") from None
     except Exception as exc:
         raise OSError(f"{type(exc).__name__}: {_line(exc)}") from exc
 
