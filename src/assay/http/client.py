@@ -9,8 +9,11 @@ Not covered: HTTP/2, proxies, compression, cookies.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+from asyncio.staggered import staggered_race
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -171,12 +174,36 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
-        can_race = not self._is_address and isinstance(loop, asyncio.BaseEventLoop)  # uvloop has no such option
-        race: dict[str, Any] = {"happy_eyeballs_delay": HAPPY_EYEBALLS_S} if can_race else {}
+        can_race = isinstance(loop, asyncio.BaseEventLoop)  # uvloop has no such option
         async with asyncio.timeout(max(LONGEST_CONNECT_S, self.patience.connect_s)):
-            _, connection = await loop.create_connection(
-                lambda: _ClientConnection(loop, self._buffer, self._busy), self._host, self._port, ssl=self._tls, **race
+            if self._is_address:
+                return await self._connect_to(self._host)
+            return await (
+                self._connect_to(self._host, happy_eyeballs_delay=HAPPY_EYEBALLS_S) if can_race else self._race()
             )
+
+    async def _connect_to(self, host: str, **options: Any) -> _ClientConnection:
+        loop = asyncio.get_running_loop()
+        name = None if self._tls is None else self._host
+        _, connection = await loop.create_connection(
+            lambda: _ClientConnection(loop, self._buffer, self._busy),
+            host,
+            self._port,
+            ssl=self._tls,
+            server_hostname=name,
+            **options,
+        )
+        return connection
+
+    async def _race(self) -> _ClientConnection:
+        """Connects to the address of a name that answers first; the next one is tried after `HAPPY_EYEBALLS_S`."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        tries = [partial(self._connect_to, host) for host in dict.fromkeys(str(info[4][0]) for info in found)]
+        connection: _ClientConnection | None
+        connection, _, failures = await staggered_race(tries, HAPPY_EYEBALLS_S, loop=loop)
+        if connection is None:
+            raise next(failure for failure in failures if failure is not None)
         return connection
 
     async def close(self) -> None:
