@@ -152,7 +152,8 @@ class HttpServer:
     def _accept(self, loop: asyncio.AbstractEventLoop, *, is_tls: bool) -> _Connection:
         """Returns the protocol of a connection that was accepted. asyncio calls this in the task of the TLS handshake;
         beyond the maximum of connections the oldest handshake ends, so that the newest client can have its turn. A few
-        go on where all connections are taken, so that their clients are told so."""
+        go on where all connections are taken, so that their clients are told so. uvloop calls it in no task: there only
+        `header_s` bounds the handshakes."""
         connection = _Connection(self, loop)
         task = asyncio.current_task(loop) if is_tls else None
         if task is not None:
