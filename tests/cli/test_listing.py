@@ -85,6 +85,13 @@ def test_a_run_that_a_process_writes_is_running(tmp_path: Path) -> None:
     assert (summary["state"], summary["planned"]) == ("interrupted", 2)
 
 
+def test_a_run_whose_attempts_are_still_with_its_nodes_says_where_they_are(tmp_path: Path) -> None:
+    place = {"id": "1", "nodes": None, "url": "file:///shared/objects"}
+    RunStore.create(tmp_path, "far", {**PLAN, "place": place}).close()
+    said = ["the attempts of run far are with its nodes until it is complete: `assay status far` shows them"]
+    assert listed(tmp_path, "far")[0] == said
+
+
 def test_limit_and_offset_page_through_the_newest_runs(tmp_path: Path) -> None:
     for number in range(4):
         record(tmp_path, f"r{number}", "a")

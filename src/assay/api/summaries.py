@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.store import AttemptRow
     from assay.verdicts import CurrentVerdicts
 
-EMPTY = "no attempt has ended yet: `assay ls` shows those under way, `assay resume RUN` goes on"
+EMPTY = "no attempt has ended yet: `assay ls` shows those under way, or where they are; `assay resume RUN` goes on"
 
 
 def load_measures(

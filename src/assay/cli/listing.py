@@ -76,6 +76,7 @@ def ls(
         most = limit if limit is not None or as_json else LISTED_ATTEMPTS
         rows = listed[offset : offset + most] if most else listed[offset:]
         stands = current_verdicts_by_chain(opened, rows, checked.verdicts)
+        manifest = opened.manifest()
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         emit_json(
@@ -92,7 +93,7 @@ def ls(
         named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
             [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=_nothing_listed(opened.run, len(listed), offset),
+            empty=_nothing_listed(opened.run, len(listed), offset, manifest),
         )
         _say_rest(len(listed) - offset - len(rows), "attempt", offset + len(rows))
     if warning := checked.warning():
@@ -130,10 +131,14 @@ def _print_runs(root: Path, names: Sequence[str], *, as_json: bool) -> None:
         print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
 
 
-def _nothing_listed(run: str, attempts: int, offset: int) -> str:
-    if not attempts:
-        return f"no attempt of run {run} has started: `assay resume {run}` continues it"
-    return f"no attempt is left after --offset {offset}: run {run} has {quantity(attempts, 'attempt')}"
+def _nothing_listed(run: str, attempts: int, offset: int, manifest: dict[str, Any]) -> str:
+    from assay.rollout.run_manifest import PLACE
+
+    if attempts:
+        return f"no attempt is left after --offset {offset}: run {run} has {quantity(attempts, 'attempt')}"
+    if PLACE in manifest:
+        return f"the attempts of run {run} are with its nodes until it is complete: `assay status {run}` shows them"
+    return f"no attempt of run {run} has started: `assay resume {run}` continues it"
 
 
 def _say_rest(number: int, noun: str, following: int) -> None:
