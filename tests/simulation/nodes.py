@@ -98,6 +98,7 @@ class SimulatedNode:
         self.name, self._bucket, self._settings, self._tally, self._rng = name, bucket, settings, tally, rng
         self.agent: NodeAgent | None = None
         self.is_cut = self.is_failing = False
+        self.isolation: tuple[str, ...] = ("namespaces",)
         self._task: asyncio.Task[None] | None = None
         self._view = BucketView(bucket)
         self._clock_offset = rng.uniform(-600.0, 600.0)
@@ -107,7 +108,7 @@ class SimulatedNode:
         """Starts a new agent, which knows nothing of the one before."""
         loop = asyncio.get_running_loop()
         view = self._view = BucketView(self._bucket)
-        resources = NodeResources(("namespaces",), 0, self._layers)
+        resources = NodeResources(self.isolation, 0, self._layers)
         server = self._make_server()
         now, offset = loop.time, self._clock_offset
 

@@ -133,6 +133,22 @@ def test_a_run_that_no_node_can_run_ends_with_an_error() -> None:
         run_virtual(program())
 
 
+def test_a_run_whose_only_fitting_node_is_lost_ends_with_an_error() -> None:
+    cluster = _cluster()
+    cluster.runs = [cluster.runs[0]._replace(require=lambda _: Requirements("docker", 0))]
+    cluster.nodes["node-1"].isolation = ("docker",)
+
+    async def program() -> None:
+        cluster.start_nodes()
+        running = cluster.start_coordinator()
+        await asyncio.sleep(60.0)
+        cluster.nodes["node-1"].kill()
+        await asyncio.wait_for(running, 3_600.0)
+
+    with pytest.raises(UserError, match=r"'docker', which no node has \(node-0: namespaces, 0 GPU\(s\)\)"):
+        run_virtual(program())
+
+
 def test_an_agent_takes_five_leases_for_four_slots_and_returns_late_ones() -> None:
     cluster = _cluster(median_s=500.0, spread=0.0, wall_s=600.0)
 

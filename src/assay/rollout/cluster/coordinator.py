@@ -259,8 +259,12 @@ class Coordinator:
             self._require_placeable()
 
     def _require_placeable(self) -> None:
-        """Raises `UserError` if attempts have waited for long that none of the agents can run."""
-        nodes = {name: agent.resources for name, agent in self._agents.items() if agent.resources is not None}
+        """Raises `UserError` if attempts have waited for long that none of the agents that answer can run."""
+        nodes = {
+            name: agent.resources
+            for name, agent in self._agents.items()
+            if agent.resources is not None and agent.misses < self._config.misses
+        }
         now = self._loop.time()
         for state in self._states.values() if nodes else ():
             unplaceable = state.queue.unplaceable(list(nodes.values()))
