@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -45,6 +46,8 @@ IDLE_POLLS = 3
 """An agent without leases is polled after so many times the usual wait. New work polls it at once."""
 UNPLACED_WARNING_S = 20.0
 """A warning is given after attempts waited for so long that no agent can run: until then nodes may be starting."""
+SILENCE_WARNING_S = 60.0
+"""A warning is given after no agent answered for so long: starting nodes take half of it where machines are busy."""
 RunEnd = Literal["complete", "out of budget", "taken over"]
 """`taken over`: another coordinator has a higher epoch and goes on with the run."""
 
@@ -143,6 +146,8 @@ class Coordinator:
         """Names of the final objects that a run with further rounds had at the beginning."""
         self._unplaced_since: float | None = None
         self._is_unplaced_told = False
+        self._silent_since: float | None = None
+        """When the last agent became silent; infinity once that was told."""
         self._finished = asyncio.Event()
 
     async def serve(self) -> dict[str, RunEnd]:
@@ -256,15 +261,31 @@ class Coordinator:
                 if name not in self._agents:
                     agent = self._agents[name] = _Agent(name)
                     tasks.append(self._group.create_task(self._attend(agent)))
-            self._require_placeable()
+            answering = {
+                name: agent.resources
+                for name, agent in self._agents.items()
+                if agent.resources is not None and agent.misses < self._config.misses
+            }
+            self._warn_of_silence(any_answers=bool(answering))
+            self._require_placeable(answering)
 
-    def _require_placeable(self) -> None:
+    def _warn_of_silence(self, *, any_answers: bool) -> None:
+        """Warns once of each time in which no agent answers for long."""
+        now = self._loop.time()
+        if any_answers or not self._states:
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = now
+        elif now - self._silent_since >= SILENCE_WARNING_S and self._progress is not None:
+            self._silent_since = math.inf
+            run = next(iter(self._states))
+            self._progress.warn(
+                f"no node has answered for {SILENCE_WARNING_S:g} s, and nothing is run until one does: "
+                f"`assay status {run}` shows what is known of each"
+            )
+
+    def _require_placeable(self, nodes: Mapping[str, NodeResources]) -> None:
         """Raises `UserError` if attempts have waited for long that none of the agents that answer can run."""
-        nodes = {
-            name: agent.resources
-            for name, agent in self._agents.items()
-            if agent.resources is not None and agent.misses < self._config.misses
-        }
         now = self._loop.time()
         for state in self._states.values() if nodes else ():
             unplaceable = state.queue.unplaceable(list(nodes.values()))

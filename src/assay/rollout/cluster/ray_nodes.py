@@ -100,6 +100,7 @@ class RayConnection:
         if self.address == "ray:local":
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # a worker for each CPU, 70 MB each
+            os.environ.setdefault("RAY_worker_niceness", "0")  # 15 would starve its only node on a busy machine
             options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
         ray.init(
             address=self.address if self.address.startswith("ray://") else self.address.removeprefix(PREFIX), **options
