@@ -13,11 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_unit, _read_unit
+from assay.admission.synthesis_on_nodes import BASIS, _Counted, _decode, _name_work, _plan, _publish_unit, _read_unit
 from assay.errors import StoreError
+from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.commits import TrialRecord, head_of, new_token, pack_trial
 from assay.rollout.cluster.work_parts import publish_part
+from assay.rollout.progress import Tally
 from assay.settings import Settings
+from assay.synthesis import FROM_JOURNAL
 from assay.synthesis._reference import Reference
 from assay.synthesis._units import CalledFunction, ProgramOutcome, ProgramUnit, TraceOutcome, TraceUnit
 from assay.synthesis.config import SynthesisConfig
@@ -116,6 +119,7 @@ def test_nodes_judge_as_one_machine_though_one_and_the_command_are_killed(
     command.kill()
     command.wait()
     assert start(verb, source, "many", "--nodes", "2").wait(400) == 0, (tmp_path / "many.log").read_text()
+    assert "judged before" in (tmp_path / "many.log").read_text()  # no yield: what the killed command used is unknown
     assert len(_files(tmp_path / "one")) > 4
     assert _files(tmp_path / "many") == _files(tmp_path / "one")
     parts = [path.stem for path in tmp_path.glob(f"{work}/parts/*.json")]
@@ -141,6 +145,15 @@ def test_an_outcome_that_was_changed_is_refused() -> None:
     for events in ((), (good, good), (b"{",), (b'{"digest": "a", "gate": 1}',)):
         with pytest.raises(StoreError, match="is damaged"):
             _decode(_record(*events), ONE, BASIS_OF_CANDIDATES)
+
+
+def test_what_was_judged_before_is_counted_as_an_earlier_run() -> None:
+    told: list[tuple[str, int, int]] = []
+    counted = _Counted(Tally(), lambda *words: told.append(words), 3)
+    counted.begin(total=3, done=2)
+    counted.finished(_plan(ONE, BASIS_OF_CANDIDATES), TrialResult("pass", None, None, None, None, None, {}))
+    _Counted(Tally(), lambda *words: told.append(words), 3).begin(total=3, done=0)
+    assert told == [(FROM_JOURNAL, 2, 3), ("judging on nodes", 3, 3)]
 
 
 def _basis(passing: dict[str, float]) -> JudgingBasis:

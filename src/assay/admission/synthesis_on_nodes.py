@@ -39,6 +39,7 @@ from assay.rollout.progress import Progress as RunProgress
 from assay.settings import Settings
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
+from assay.synthesis import FROM_JOURNAL
 from assay.synthesis.judging import (
     UNIT_TYPES,
     JudgeElsewhere,
@@ -137,11 +138,17 @@ def _plan(one: Unit, basis: JudgingBasis) -> PlannedAttempt:
 
 
 class _Counted(ForwardedProgress):
-    """Counts judged units."""
+    """Counts judged units. Those that the place had before are an earlier run's, as are those of a journal: what they
+    cost is unknown."""
 
     def __init__(self, whole: RunProgress, tell: Tell, total: int) -> None:
         super().__init__(whole)
         self._tell, self._total, self._done = tell, total, 0
+
+    def begin(self, *, total: int, done: int) -> None:
+        self._done = done
+        if done:
+            self._tell(FROM_JOURNAL, done, total)
 
     def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self._done += 1
