@@ -33,7 +33,7 @@ from .config import SynthesisConfig
 from .judging import JudgeElsewhere, JudgingBasis, open_gates
 from .report import ManifestEntry, SynthesisReport, count_methods, difficulty, gate_table, list_dropped, release_uses
 
-FROM_JOURNAL = "candidates judged by an earlier run"
+FROM_JOURNAL = "judged by an earlier run"
 """Message to `Progress` for each wave of which the journal holds candidates."""
 JUDGING = "judging candidates, tasks kept"
 """Message to `Progress` with the number of kept and of requested tasks."""
