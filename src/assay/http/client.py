@@ -174,13 +174,12 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
-        can_race = isinstance(loop, asyncio.BaseEventLoop)  # uvloop has no such option
         async with asyncio.timeout(max(LONGEST_CONNECT_S, self.patience.connect_s)):
             if self._is_address:
                 return await self._connect_to(self._host)
-            return await (
-                self._connect_to(self._host, happy_eyeballs_delay=HAPPY_EYEBALLS_S) if can_race else self._race()
-            )
+            if isinstance(loop, asyncio.BaseEventLoop):
+                return await self._connect_to(self._host, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
+            return await self._race()  # uvloop has no such option
 
     async def _connect_to(self, host: str, **options: Any) -> _ClientConnection:
         loop = asyncio.get_running_loop()
