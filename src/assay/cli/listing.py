@@ -19,7 +19,7 @@ from .tables import print_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.store import AttemptRow
+    from assay.store import AttemptRow, RunStore
     from assay.verdicts import Trust
 
 LISTED_ATTEMPTS, LISTED_RUNS = 500, 50
@@ -76,7 +76,7 @@ def ls(
         most = limit if limit is not None or as_json else LISTED_ATTEMPTS
         rows = listed[offset : offset + most] if most else listed[offset:]
         stands = current_verdicts_by_chain(opened, rows, checked.verdicts)
-        manifest = opened.manifest()
+        empty = _nothing_listed(opened, len(listed), offset)
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         emit_json(
@@ -91,10 +91,8 @@ def ls(
         )
     else:
         named = all(r.attempt.startswith(r.task) for r in rows)
-        print_rows(
-            [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=_nothing_listed(opened.run, len(listed), offset, manifest),
-        )
+        shown = [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows]
+        print_rows(shown, empty=empty)
         _say_rest(len(listed) - offset - len(rows), "attempt", offset + len(rows))
     if warning := checked.warning():
         say(f"warning: {warning}")
@@ -131,12 +129,13 @@ def _print_runs(root: Path, names: Sequence[str], *, as_json: bool) -> None:
         print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
 
 
-def _nothing_listed(run: str, attempts: int, offset: int, manifest: dict[str, Any]) -> str:
+def _nothing_listed(store: RunStore, attempts: int, offset: int) -> str:
     from assay.rollout.run_manifest import PLACE
 
+    run = store.run
     if attempts:
         return f"no attempt is left after --offset {offset}: run {run} has {quantity(attempts, 'attempt')}"
-    if PLACE in manifest:
+    if PLACE in store.manifest():
         return f"the attempts of run {run} are with its nodes until it is complete: `assay status {run}` shows them"
     return f"no attempt of run {run} has started: `assay resume {run}` continues it"
 

@@ -121,20 +121,20 @@ def test_agents_refuse_a_lower_epoch_and_tell_of_the_higher() -> None:
     run_virtual(program())
 
 
-@pytest.mark.parametrize("is_lost", [False, True])
-def test_a_run_that_no_node_can_run_ends_with_an_error(*, is_lost: bool) -> None:
+@pytest.mark.parametrize(("gpus", "needs"), [(1, r"'docker' and 1 GPU\(s\)"), (0, "'docker'")], ids=["none", "lost"])
+def test_a_run_that_no_node_can_run_ends_with_an_error(gpus: int, needs: str) -> None:
     cluster = _cluster()
-    cluster.runs = [cluster.runs[0]._replace(require=lambda _: Requirements("docker", 0 if is_lost else 1))]
+    cluster.runs = [cluster.runs[0]._replace(require=lambda _: Requirements("docker", gpus))]
 
     async def program() -> None:
-        cluster.nodes["node-1"].isolation = ("docker",) if is_lost else ("namespaces",)
+        cluster.nodes["node-1"].isolation = ("namespaces",) if gpus else ("docker",)
         cluster.start_nodes()
         running = cluster.start_coordinator()
         await asyncio.sleep(60.0)
         cluster.nodes["node-1"].kill()
         await asyncio.wait_for(running, 3_600.0)
 
-    with pytest.raises(UserError, match=r"'docker'( and 1 GPU\(s\))?, which no node has \(node-0: namespaces, 0 GPU"):
+    with pytest.raises(UserError, match=rf"{needs}, which no node has \(node-0: namespaces, 0 GPU"):
         run_virtual(program())
 
 
